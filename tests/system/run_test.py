@@ -270,6 +270,16 @@ def test_run_tells_a_missing_program_from_one_that_cannot_be_executed():
     with scratch() as folder:
         (folder / "text").write_text("no program")
         contains(sluice_run("--", folder / "text", status=126).stderr, "Permission denied")
+        # The program is there, and what it is executed by is not: of a script, of one behind it, and of an ELF file.
+        script, behind, program = (folder / name for name in ("script", "behind", "program"))
+        script.write_text("#!/no/such/shell -e\n")
+        behind.write_text(f"#!{script}\n")
+        program.write_bytes(pathlib.Path(CLIENT).read_bytes().replace(b"/ld-linux", b"/no-linux"))
+        for each, missing in ((script, "/no/such/shell"), (behind, "/no/such/shell"), (program, "/no-linux")):
+            each.chmod(0o755)
+            told = sluice_run("--", each, status=126).stderr
+            contains(told, f"{each} cannot be executed: its interpreter ")
+            contains(told, missing)
     contains(sluice_run(status=2).stderr, "no program to run")
 
 

@@ -11,12 +11,16 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string_view>
+#include <system_error>
 
 namespace sluice::tools {
 namespace {
@@ -49,21 +53,48 @@ std::optional<std::string> script_interpreter(std::ifstream& file) {
 
 enum class Linkage { dynamic, none, foreign };
 
+struct Loading {
+  Linkage linkage;
+  std::string loader{};  // of a dynamic program
+};
+
 // `foreign`: not an ELF file of this machine's word size; the kernel or the loader will say what it thinks of it.
-Linkage linkage(std::ifstream& file) {
+Loading loading_of(std::ifstream& file) {
   Elf64_Ehdr header{};
   file.seekg(0);
-  if (!file.read(reinterpret_cast<char*>(&header), sizeof header)) return Linkage::foreign;
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof header)) return {Linkage::foreign};
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64) {
-    return Linkage::foreign;
+    return {Linkage::foreign};
   }
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment{};
     file.seekg(static_cast<std::streamoff>(header.e_phoff + i * sizeof segment));
-    if (!file.read(reinterpret_cast<char*>(&segment), sizeof segment)) return Linkage::foreign;
-    if (segment.p_type == PT_INTERP) return Linkage::dynamic;
+    if (!file.read(reinterpret_cast<char*>(&segment), sizeof segment)) return {Linkage::foreign};
+    if (segment.p_type != PT_INTERP) continue;
+    std::string loader(std::min<std::size_t>(segment.p_filesz, PATH_MAX), '\0');
+    file.seekg(static_cast<std::streamoff>(segment.p_offset));
+    file.read(loader.data(), static_cast<std::streamsize>(loader.size()));
+    loader.resize(std::min(loader.find('\0'), loader.size()));
+    return {Linkage::dynamic, loader};
   }
-  return Linkage::none;
+  return {Linkage::none};
+}
+
+bool is_script(std::ifstream& file) {
+  std::array<char, 2> magic{};
+  return file.read(magic.data(), magic.size()) && magic[0] == '#' && magic[1] == '!';
+}
+
+// Scripts followed to the file that ends the chain; nullopt where one names no interpreter, or they are too many.
+std::optional<std::string> end_of_scripts(std::string path) {
+  for (int depth = 0; depth <= most_interpreters; ++depth) {
+    std::ifstream file(path, std::ios::binary);
+    if (!is_script(file)) return path;
+    const std::optional<std::string> interpreter = script_interpreter(file);
+    if (!interpreter) return std::nullopt;
+    path = *interpreter;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -85,30 +116,30 @@ std::optional<std::string> find_program(const std::string& command) {
 }
 
 std::optional<Obstacle> preload_obstacle(const std::string& program) {
-  std::string path = program;
-  for (int depth = 0; depth <= most_interpreters; ++depth) {
-    // The kernel ignores these bits on scripts, so only the file that ends the chain is asked for them.
-    std::ifstream file(path, std::ios::binary);
-    char magic[2] = {};
-    if (file.read(magic, sizeof magic) && magic[0] == '#' && magic[1] == '!') {
-      const std::optional<std::string> interpreter = script_interpreter(file);
-      if (!interpreter) return std::nullopt;
-      path = *interpreter;
-      continue;
-    }
-    if (raises_privileges(path)) {
-      return Obstacle{
-          fmt::format("{} runs with privileges that its caller lacks, so the loader ignores LD_PRELOAD.", path),
-          "Start it the other way round, with sluice inside: sudo sluice run -- PROGRAM."};
-    }
-    file.clear();
-    if (linkage(file) == Linkage::none) {
-      return Obstacle{fmt::format("{} is statically linked: no loader runs, and nothing can be preloaded.", path),
-                      "Link the program dynamically, or link it with libcufile_static.a of Sluice."};
-    }
-    return std::nullopt;
+  const std::optional<std::string> path = end_of_scripts(program);
+  if (!path) return std::nullopt;
+  // The kernel ignores these bits on scripts, so only the file that ends the chain is asked for them.
+  if (raises_privileges(*path)) {
+    return Obstacle{
+        fmt::format("{} runs with privileges that its caller lacks, so the loader ignores LD_PRELOAD.", *path),
+        "Start it the other way round, with sluice inside: sudo sluice run -- PROGRAM."};
+  }
+  std::ifstream file(*path, std::ios::binary);
+  if (loading_of(file).linkage == Linkage::none) {
+    return Obstacle{fmt::format("{} is statically linked: no loader runs, and nothing can be preloaded.", *path),
+                    "Link the program dynamically, or link it with libcufile_static.a of Sluice."};
   }
   return std::nullopt;
+}
+
+std::optional<std::string> missing_interpreter(const std::string& program) {
+  std::optional<std::string> path = end_of_scripts(program);
+  if (!path) return std::nullopt;
+  std::error_code ignored;
+  if (!std::filesystem::exists(*path, ignored)) return path;
+  std::ifstream file(*path, std::ios::binary);
+  const std::string loader = loading_of(file).loader;
+  return loader.empty() || std::filesystem::exists(loader, ignored) ? std::nullopt : std::optional(loader);
 }
 
 Obstacle cause_of_absence(const std::string& program, int status) {

@@ -19,6 +19,9 @@ std::optional<std::string> find_program(const std::string& command);
 // that its caller lacks. Scripts are followed to their interpreter. nullopt: nothing that can be seen.
 std::optional<Obstacle> preload_obstacle(const std::string& program);
 
+// What `program` (a path) needs to be executed, and is not there: a script's interpreter, or the loader of either.
+std::optional<std::string> missing_interpreter(const std::string& program);
+
 // Why a program that could be executed ended without our library in it. `status` is as waitpid() gave it.
 Obstacle cause_of_absence(const std::string& program, int status);
 

@@ -166,7 +166,21 @@ void prepare_environment(const RunOptions& options, const Layout& layout, const 
   _exit(status_own_failure);
 }
 
-pid_t start(const RunOptions& options, const InheritedSignals& signals) {
+// The program was there a moment ago: what the kernel does not find is what it is to be executed by.
+[[noreturn]] void refuse_to_execute(const std::string& command, const std::string& program, int error) {
+  const std::optional<std::string> missing = error == ENOENT ? missing_interpreter(program) : std::nullopt;
+  if (missing) {
+    throw ToolError(
+        fmt::format("{} cannot be executed: its interpreter {} is not there.", printable(command), printable(*missing)),
+        "Install it, or correct the first line (#!) of the script, or build the program for this machine.",
+        status_cannot_execute);
+  }
+  throw ToolError(fmt::format("{} cannot be executed: {}.", printable(command), system_words(error)),
+                  "Check its permissions, its first line (#!) and that it was built for this machine.",
+                  status_cannot_execute);
+}
+
+pid_t start(const RunOptions& options, const std::string& program, const InheritedSignals& signals) {
   std::vector<std::string> words = options.command;
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
@@ -188,9 +202,7 @@ pid_t start(const RunOptions& options, const InheritedSignals& signals) {
   close(report[0]);
   if (length == 0) return child;
   waitpid(child, nullptr, 0);
-  throw ToolError(fmt::format("{} cannot be executed: {}.", printable(words.front()), system_words(error)),
-                  "Check its permissions, its first line (#!) and that it was built for this machine.",
-                  error == ENOENT ? status_not_found : status_cannot_execute);
+  refuse_to_execute(words.front(), program, error);
 }
 
 // Takes every signal that can be taken out of normal delivery; they arrive at the descriptor instead.
@@ -307,7 +319,7 @@ int run_command(const RunOptions& options) {
 
   InheritedSignals inherited;
   const int signals = take_signals(inherited);
-  const pid_t child = start(options, inherited);
+  const pid_t child = start(options, *program, inherited);
   Testimony testimony(files.library);
   const int status = watch(child, signals, listener, testimony, options.companion);
   std::string absence;
