@@ -79,6 +79,7 @@ def test_gds_perf_checks_all_of_its_words_before_it_writes():
                                      (("-n", "999"), "There is no NUMA node 999", "eave -n out."),  # a sentence of its own without nodes
                                      (("--", "--what"), "--what", "gdsio --help"),
                                      (("--", "-I", "3"), "-I stands after --", "before the two dashes"),
+                                     (("-x", "6", "-w", "1 200"), "A batch of 200 is more than the library's limit", "smaller -w"),
                                      (("--", "--help"), "--help stands after --", "gdsio --help"),
                                      (("-c", "--", "--json"), "-c and --json exclude each other", "Leave one of them out")):
             answer = perf("-f", file, *words, status=2)

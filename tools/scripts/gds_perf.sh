@@ -173,6 +173,12 @@ if ! understood "$@"; then
   exit 2
 fi
 
+# How large a batch may be is the library's to say, and is asked of it with a read of this script.
+for transfer in $transfers; do case $transfer in 6 | GPU_BATCH)
+  said=$("$gdsio" -f "$(readlink -f "$0")" -d "$gpu" -w "$most" -s 4K -i 4K -x "$transfer" -I 0 -T 0.01 "$@" 2>&1) ||
+    case $said in *"more than the library's limit"*) echo "$said" | grep -v '^gdsio: note:' >&2; exit 2 ;; esac
+esac; done
+
 whole=$(awk "BEGIN { t = $runs * $seconds; printf(t < 120 ? \"%d s\" : \"%.1f min\", t < 120 ? t : t / 60) }")
 echo "gds_perf.sh: $runs runs of $seconds s each, about $whole: gdsio -x \"$transfers\"" \
   "-I \"$operations\" -i \"$sizes\" -w \"$counts\" $target $where" >&2
