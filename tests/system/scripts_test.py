@@ -103,6 +103,17 @@ def test_gds_perf_keeps_its_table_a_table():
         equal((len(rows), [row.count(",") for row in rows]), (2, [6, 6]))
 
 
+def test_gds_perf_says_that_stdout_takes_nothing():
+    with scratch() as folder:
+        sweep = f"-f {folder}/file -s 64K -x 2 -I 1 -i 4K -w 1 -T 0.05"
+        for words in (f"{sweep} -c", sweep, "--version", "--help"):
+            for redirection in (">/dev/full", ">&-"):
+                told = run("sh", "-c", f"{BIN}/gds_perf.sh {words} {redirection}", status=1, env=environment(**SOFT))
+                cause, remedy = [line for line in told.stderr.splitlines() if "gdsio" not in line and " first" not in line]
+                equal(cause, "gds_perf.sh: What was to be printed is not all there: stdout cannot be written.")
+                equal(remedy.strip(), "Look at the room of its disk, or at what it is connected with.")
+
+
 def test_scripts_tell_their_version():
     version = run(BIN / "gdsio", "--version").stdout.strip().rpartition("(")[2]
     for script in ("gds_perf.sh", "gds_log_collection.py"):

@@ -3,7 +3,7 @@
 set -eu
 
 help() {
-  cat <<'END'
+  cat 2>/dev/null <<'END' || lost
 Usage: gds_perf.sh -f FILE | -D FOLDER [OPTION...]
 
 Runs gdsio for each combination and prints its result lines, or a table. What it will run, and how long, stands on
@@ -35,6 +35,14 @@ Exit status: 0; 1 when a run failed (the sweep goes on), or there is no gdsio; 2
 END
 }
 
+lost() { # what a shell and cat say of a full disk names neither the script nor a remedy
+  echo "gds_perf.sh: What was to be printed is not all there: stdout cannot be written." >&2
+  echo "             Look at the room of its disk, or at what it is connected with." >&2
+  exit 1
+}
+answer() { # answer TEXT, where there is any
+  [ -z "$1" ] || echo "$1" 2>/dev/null || lost
+}
 refuse() { # refuse CAUSE REMEDY
   echo "gds_perf.sh: $1" >&2
   echo "             $2" >&2
@@ -107,7 +115,7 @@ if ! command -v "$gdsio" >/dev/null; then
 fi
 if [ $version = yes ]; then
   told=$("$gdsio" --version)
-  echo "gds_perf.sh (${told##*(}"
+  answer "gds_perf.sh (${told##*(}"
   exit 0
 fi
 
@@ -192,14 +200,14 @@ row() { # row TEXT: its line "IoType: ..." as comma-separated values; others, as
 }
 
 status=0
-[ $table = no ] || echo io,xfer,threads,size_kib,gib_per_s,latency_us,ops
+[ $table = no ] || answer io,xfer,threads,size_kib,gib_per_s,latency_us,ops
 for transfer in $transfers; do
   for operation in $operations; do
     for one in $sizes; do
       for count in $counts; do
         if line=$("$gdsio" "$target" "$where" -d "$gpu" ${node:+-n "$node"} -w "$count" -s "$size" -i "$one" \
           -x "$transfer" -I "$operation" -T "$seconds" "$@"); then
-          if [ $table = yes ]; then row "$line"; else echo "$line"; fi
+          if [ $table = yes ]; then answer "$(row "$line")"; else answer "$line"; fi
         else
           echo "gds_perf.sh: this failed: gdsio -x $transfer -I $operation -i $one -w $count" >&2
           status=1
