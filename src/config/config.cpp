@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "base/abstract_socket.h"
 #include "config/load.h"
 #include "config/profile.h"
 
@@ -86,9 +87,16 @@ void note_what_cannot_be_used(Config& config) {
          "; nothing depends on it here");
     break;
   }
+  if (const std::string word = trace_to_nowhere(config); !word.empty())
+    note("profile.trace takes on, or the name of a socket that is there, not " + word + ": it counts as on");
 }
 
 }  // namespace
+
+std::string trace_to_nowhere(const Config& config) {
+  const std::string& word = config.text(key_at("profile.trace"));
+  return word.empty() || word == "on" || base::is_abstract_socket(word) ? std::string() : word;
+}
 
 Config::Config() {
   settings.reserve(key_count);

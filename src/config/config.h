@@ -99,6 +99,10 @@ struct Change {
 // What the variables say, each of which `variable` gives, or nullptr. What cannot be used of them is noted.
 void apply_environment(const std::function<const char*(const char*)>& variable, Config& config);
 
+// What profile.trace says where that is neither "on" nor the name of a socket that is there: events are recorded, and
+// go nowhere. "" else.
+std::string trace_to_nowhere(const Config& config);
+
 // Built-in defaults, then the file, the environment and the changes, in this order. Never fails: what cannot be used
 // is left at its default and noted.
 Config make_config(const Sources& sources, const std::vector<Change>& changes);

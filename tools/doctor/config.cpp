@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "config/load.h"
+#include "config/profile.h"
 #include "doctor/sections.h"
 #include "topology/addresses.h"
 
@@ -183,6 +184,18 @@ std::string log_refusal(const Machine& machine) {
   return why_no_log(read_configuration(machine.tree, machine.probes).config);
 }
 
+std::string profile_refusal(const Machine& machine) {
+  if (!machine.tree.is_the_machine()) return machine.probes.get("profile_refused");
+  config::Config read = read_configuration(machine.tree, machine.probes).config;
+  config::apply_profile({}, read);
+  return read.measured.why_not.empty() ? "" : read.measured.file + ": " + read.measured.why_not;
+}
+
+std::string trace_word(const Machine& machine) {
+  if (!machine.tree.is_the_machine()) return machine.probes.get("trace_word");
+  return config::printable(config::trace_to_nowhere(read_configuration(machine.tree, machine.probes).config));
+}
+
 config::Config configuration_of(const Tree& tree) {
   return read_configuration(tree, probes_of(tree)).config;
 }
@@ -204,6 +217,10 @@ void judge_config(const Machine& machine, Report& report) {
   }
   if (const std::string why = log_refusal(machine); !why.empty())
     report.add(finding_at("config.no_log"), {{"why", why}});
+  if (const std::string why = profile_refusal(machine); !why.empty())
+    report.add(finding_at("config.no_profile"), {{"why", why}});
+  if (const std::string word = trace_word(machine); !word.empty())
+    report.add(finding_at("config.trace_to_nowhere"), {{"word", word}});
   judge_addresses(machine, read.config, report);
   judge_wishes(machine, read.config, report);
 }

@@ -312,9 +312,16 @@ void record_large_files(const Tree& tree, const Machine& machine, Recorder& reco
 }
 
 void record_probes(const Tree& tree, const Machine& machine, const std::string& more, Recorder& recorder) {
-  const std::string refusal = tree.is_the_machine() ? log_refusal(machine) : "";
-  recorder.text("/sluice/probes",
-                machine.probes.text() + (refusal.empty() ? "" : "log_refused " + refusal + "\n") + more);
+  std::string found;  // what no record of files tells; of a tree its own answers are kept
+  const auto add = [&](const char* key, const std::string& words) {
+    if (!words.empty()) found.append(key).append(" ").append(words).append("\n");
+  };
+  if (tree.is_the_machine()) {
+    add("log_refused", log_refusal(machine));
+    add("profile_refused", profile_refusal(machine));
+    add("trace_word", trace_word(machine));
+  }
+  recorder.text("/sluice/probes", machine.probes.text() + found + more);
   recorder.text("/sluice/kernel-log", tree.is_the_machine() ? kernel_log() : tree.text("/sluice/kernel-log"));
   for (const char* name : {"nvidia", "nvidia-fs", "nvidia-peermem"}) {
     std::string text;

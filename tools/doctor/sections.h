@@ -52,6 +52,10 @@ std::vector<std::string> bridges_with_acs(const Machine& machine);
 // Why the file that the library's log is to go to cannot be written; "" where it can, or none is wanted. Of a recorded
 // tree what was found when it was recorded.
 std::string log_refusal(const Machine& machine);
+// In the same way: why nothing of the profile counts that sluice.profile names, and what profile.trace says that is
+// neither "on" nor a socket.
+std::string profile_refusal(const Machine& machine);
+std::string trace_word(const Machine& machine);
 // What that file and the environment come to, of a tree that was recorded or of this machine.
 config::Config configuration_of(const Tree& tree);
 // Whether that file, or the environment, sets a key to this value ("true"). Stock values count as not given.
