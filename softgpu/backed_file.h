@@ -2,6 +2,7 @@
 // Files that memory of devices consists of.
 #pragma once
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -25,6 +26,12 @@ class Descriptor {
  private:
   int number_;
 };
+
+// Asked before a file grows: what is beyond the limit (ulimit -f) ends a process by SIGXFSZ, without a word.
+inline std::uint64_t largest_file() {
+  struct rlimit limit {};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
 
 // Readable and writable, shared with all that map the file, but for forked children and core dumps. Throws Refusal.
 std::byte* map_shared(int file, std::uint64_t offset, std::uint64_t size);

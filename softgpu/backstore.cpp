@@ -97,6 +97,7 @@ Stretch stretch_of_file(int file, const Backing& backing, std::uint64_t most) {
   require(number < most_processes, cuda::error_out_of_memory);
   const std::uint64_t end = stretch.offset + stretch.size;
   if (size_of(file) < end) {
+    require(end <= largest_file(), cuda::error_out_of_memory);
     require(::ftruncate(file, static_cast<off_t>(end)) == 0, cuda::error_operating_system);
   }
   ::flock(file, LOCK_UN);
@@ -128,11 +129,14 @@ std::byte* map_shared(int file, std::uint64_t offset, std::uint64_t size) {
   return static_cast<std::byte*>(mapped);
 }
 
-Backstore::Backstore(int ordinal, std::uint64_t size) : size_(size) {
+// A limit leaves a device less memory; it is no reason to have no device.
+Backstore::Backstore(int ordinal, std::uint64_t size)
+    : size_(std::min(size, largest_file() / device_page * device_page)) {
+  require(size_ != 0, cuda::error_out_of_memory);
   const std::string name = "sluice-softgpu-" + std::to_string(ordinal);
   file_ = ::memfd_create(name.c_str(), MFD_CLOEXEC);
-  require(file_ >= 0 && ::ftruncate(file_, static_cast<off_t>(size)) == 0, cuda::error_operating_system);
-  bytes_ = map_shared(file_, 0, size);
+  require(file_ >= 0 && ::ftruncate(file_, static_cast<off_t>(size_)) == 0, cuda::error_operating_system);
+  bytes_ = map_shared(file_, 0, size_);
 }
 
 Backstore::Backstore(const Backing& backing, std::uint64_t most) : given_(true) {

@@ -43,6 +43,7 @@ Label label_of(int file) {
 
 SharedMemory::SharedMemory(int device, std::uint64_t size)
     : file_(::memfd_create("sluice-softgpu-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING)), size_(size), device_(device) {
+  require(size + label_page <= largest_file(), cuda::error_out_of_memory);
   require(file_.valid() && ::ftruncate(file_.get(), static_cast<off_t>(size + label_page)) == 0,
           cuda::error_operating_system);
   const Label label{magic, size, device};

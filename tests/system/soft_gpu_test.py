@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The soft GPU for programs of others: by `sluice run --soft-gpu`, and by SLUICE_SOFTGPU=1."""
+import json
 import os
 import pathlib
 import sys
@@ -135,6 +136,26 @@ def test_soft_gpu_is_taught_by_the_help_of_run():
     text = run(SLUICE, "run", "--help").stdout
     for word in ("--soft-gpu", "SLUICE_SOFTGPU_FAIL", "driver API", "libcudart"):
         contains(text, word)
+
+
+def test_a_limit_on_the_size_of_files_leaves_the_soft_gpu_less_memory_and_ends_no_tool():
+    def limited(kibibytes, *words, status=0):
+        script = f"ulimit -f {2 * kibibytes}; exec \"$@\""  # in units of 512 bytes
+        return run("sh", "-c", script, "sh", *words, env=environment(SLUICE_SOFTGPU="1"), status=status)
+    with scratch() as folder:
+        file = folder / "file"
+        file.write_bytes(bytes(1 << 20))
+        equal(json.loads(limited(64 << 10, SLUICE, "explain", "--json", file).stdout)["driver"], "soft")
+        equal(json.loads(limited(64 << 10, SLUICE, "demo", "--dir", folder, "--size", "1M", "--json").stdout)["verified"], True)
+        limited(64 << 10, BUILD / "bin/gdscheck", "--soft", "-p")
+        # No room for a page of a device: those that look work, and what wants a GPU says why there is none.
+        limited(50, SLUICE, "version")
+        limited(50, SLUICE, "explain", file, "--as-if-gpu")
+        contains(limited(50, BUILD / "bin/gdscheck", "--soft", "-p", status=1).stdout, "Platform verification ")
+        told = limited(50, SLUICE, "demo", "--dir", folder, "--size", "4K", status=1).stderr
+        contains(told, "the soft GPU does not start: cuInit of ")
+        contains(told, "CUDA_ERROR_OUT_OF_MEMORY")
+        contains(told, "Raise the limit on the size of files: ulimit -f unlimited.")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -170,8 +171,16 @@ const Loaded& loaded_driver() {
   return loaded;
 }
 
+// Its memory is a file.
+bool lacks_room_for_the_soft_gpu() {
+  constexpr rlim_t least = rlim_t{2} << 20;
+  struct rlimit limit {};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < least;
+}
+
 // What to look at where it refuses to start.
 std::string settings_of_the_soft_gpu() {
+  if (lacks_room_for_the_soft_gpu()) return "Raise the limit on the size of files: ulimit -f unlimited.";
   std::string given;
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     const std::string_view one = *variable;
