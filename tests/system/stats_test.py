@@ -336,5 +336,14 @@ def test_stats_command_line_is_held_to_what_it_says():
     contains(json.loads(run(GDS_STATS, "-p", 2**22 + 1, "--json", status=1).stdout)["remedy"], "pgrep")
 
 
+def test_root_without_the_power_to_look_is_not_told_to_be_root():
+    if os.getuid() != 0 or shutil.which("setpriv") is None:
+        skip("root that may not look is made by root, with setpriv")
+    powerless = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+    for words in (("stats", os.getpid()), ("trace", os.getpid(), "--seconds", "0"), ("trace", os.getpid(), "--seconds", "1")):
+        told = run(*powerless, SLUICE, *words, status=1).stderr
+        contains(told, "does not let you look: Permission denied.\n        Ask outside of this container, or give it CAP_SYS_PTRACE")
+
+
 if __name__ == "__main__":
     main(globals())

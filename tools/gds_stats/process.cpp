@@ -19,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/another_process.h"
 #include "common/error.h"
 #include "common/text.h"
 #include "sluice_stats.h"
@@ -127,8 +128,7 @@ ProcessMaps WatchedProcess::maps() const {
                     "Look at it while it runs: sluice stats --interval 1.");
   }
   if (!text) {
-    throw ToolError(fmt::format("Process {} does not let you look: {}.", name_, system_words(why)),
-                    "Ask as the user that it runs as, or as root.");
+    throw ToolError(fmt::format("Process {} does not let you look: {}.", name_, system_words(why)), who_may_look());
   }
   ProcessMaps maps;
   std::istringstream lines(*text);

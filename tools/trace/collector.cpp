@@ -17,6 +17,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/another_process.h"
 #include "common/error.h"
 #include "common/text.h"
 
@@ -73,8 +74,7 @@ bool Collector::find(pid_t process) {
   if (entries == nullptr) {
     if (errno == ENOENT)
       throw ToolError(fmt::format("There is no process {}.", process), "`pgrep -a NAME` shows them.");
-    throw ToolError(fmt::format("Process {} does not let you look: {}.", process, system_words(errno)),
-                    "Ask as the user that it runs as, or as root.");
+    throw ToolError(fmt::format("Process {} does not let you look: {}.", process, system_words(errno)), who_may_look());
   }
   int found = -1;
   while (const dirent* entry = readdir(entries)) {

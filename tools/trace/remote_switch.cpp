@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "common/another_process.h"
 #include "common/error.h"
 #include "common/text.h"
 
@@ -77,8 +78,7 @@ std::vector<Mapped> mapped_files(pid_t process) {
   if (!maps) {
     const int why = errno;
     throw ToolError(fmt::format("Process {} does not let you look: {}.", process, system_words(why)),
-                    why == ENOENT ? "`pgrep -a NAME` shows the numbers of a program."
-                                  : "Ask as the user that it runs as, or as root.");
+                    why == ENOENT ? "`pgrep -a NAME` shows the numbers of a program." : who_may_look());
   }
   std::vector<Mapped> files;
   for (std::string line; std::getline(maps, line);) {
