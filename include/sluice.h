@@ -297,8 +297,9 @@ int sluice_plan_wait_item(sluice_plan_t plan, size_t item, const struct timespec
 
 /* What is put into the stream from now on waits until the first `first` items have ended; the caller does not. The plan
  * needs SLUICE_PLAN_FOR_STREAMS. Items that failed or were cancelled have ended, too: look at the results. Returns
- * CU_FILE_SUCCESS, CU_FILE_INVALID_VALUE (as above), CU_FILE_ASYNC_NOT_SUPPORTED (the stream is being captured, or no
- * thread can be started), CU_FILE_NOMEM_ERROR, or CU_FILE_CUDA_DRIVER_ERROR. */
+ * CU_FILE_SUCCESS, CU_FILE_INVALID_VALUE (as above), CU_FILE_ASYNC_NOT_SUPPORTED (the stream is being captured, no
+ * thread can be started, or the driver takes seconds to load code and waits for streams meanwhile),
+ * CU_FILE_NOMEM_ERROR, or CU_FILE_CUDA_DRIVER_ERROR. */
 CUfileError_t sluice_plan_wait_in_stream(sluice_plan_t plan, size_t first, CUstream stream);
 
 /* A descriptor for poll(), epoll and the like: readable when items have ended since it was read last. Reading 8 bytes
