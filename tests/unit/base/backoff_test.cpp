@@ -3,16 +3,11 @@
 #include "base/backoff.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
+
+#include "base/times_asleep.h"
 
 namespace sluice::base {
 namespace {
-
-long times_asleep() {
-  rusage usage{};
-  getrusage(RUSAGE_THREAD, &usage);
-  return usage.ru_nvcsw;
-}
 
 TEST(Backoff, LooksSomeTimesAndThenSleeps) {
   Backoff backoff;

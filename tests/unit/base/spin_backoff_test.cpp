@@ -2,24 +2,19 @@
 #include "base/spin_backoff.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
+
+#include "base/times_asleep.h"
 
 namespace sluice::base {
 namespace {
-
-long sleeps_so_far() {
-  rusage usage{};
-  getrusage(RUSAGE_THREAD, &usage);
-  return usage.ru_nvcsw;
-}
 
 // A crowd of waiting threads gives its turns away, and is then awake for a while before it sleeps, as one that spins.
 TEST(SpinBackoff, DoesNotSleepAtOnceWhereItHasYielded) {
   SpinBackoff backoff(std::chrono::seconds(60));
   for (int look = 0; look < 250; ++look) backoff.wait(WaitMode::yield);
-  const long before = sleeps_so_far();
+  const long before = times_asleep();
   for (int look = 0; look < 20; ++look) backoff.wait(WaitMode::yield);
-  EXPECT_EQ(sleeps_so_far(), before);
+  EXPECT_EQ(times_asleep(), before);
 }
 
 // Whatever it did before: so a lost device is asked for its health in the end.
